@@ -1,0 +1,1 @@
+"""The Spark source and sink of kafkalite, and its warehouse loads."""
