@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import argparse
 import random
-import statistics
 import sys
-import time
 from collections.abc import Callable
+from time import thread_time
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from kafkalite.records.batch import split_batches
 from kafkalite.records.columns import SCHEMA, decode_columns, encode_columns
 from kafkalite.records.compression import Codec
 from kafkalite.records.rows import Row, encode_rows, iter_rows, iter_spans
+from measure import medians_in_turns, seconds_of
 
 ENCODE_GOAL, DECODE_GOAL = 1.5, 1.3
 LIMIT_BYTES = 1 << 28
@@ -96,16 +96,8 @@ def to_columns(rows: list[Row]) -> dict[str, Any]:
 
 
 def in_turns(repeats: int, *functions: Callable[[], object]) -> list[float]:
-    """The median seconds of the processor that each function takes, called in turns."""
-    times: list[list[float]] = [[] for _ in functions]
-    for function in functions:
-        function()
-    for _ in range(repeats):
-        for function, measured in zip(functions, times, strict=True):
-            begin = time.thread_time()
-            function()
-            measured.append(time.thread_time() - begin)
-    return [statistics.median(measured) for measured in times]
+    """The median seconds of the processor that each function takes: both sides are one thread and wait for nothing."""
+    return medians_in_turns(repeats, *(seconds_of(function, clock=thread_time) for function in functions))
 
 
 class Report:

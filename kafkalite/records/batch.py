@@ -45,13 +45,11 @@ _PLACE: Final = struct.Struct(">qii")
 _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
-_MAGIC_AT: Final = 16
 _CRC_AT: Final = 17
 _CRC_COVERS_FROM: Final = 21
 _MAX_TIMESTAMP_AT: Final = 35
 
 _CODEC_BITS: Final = 0x07
-_ZSTD: Final = int(Codec.ZSTD)
 _LOG_APPEND_TIME_BIT: Final = 0x08
 _TRANSACTIONAL_BIT: Final = 0x10
 _CONTROL_BIT: Final = 0x20
@@ -306,48 +304,53 @@ def split_batches(buffer: Buffer) -> Iterator[RecordBatch]:
         position = end
 
 
-def check_produced(buffer: Buffer, *, max_message_bytes: int, zstd_allowed: bool = True) -> RecordBatch:
+def check_produced(buffer: Buffer, max_message_bytes: int, zstd_allowed: bool = True) -> RecordBatch:
     """The one batch that a producer sent for a partition, or `InvalidBatch`/`CorruptBatch` with Kafka's code.
 
     Everything that the header and the CRC can tell is checked; `rows.check_records` looks at the records themselves.
     `zstd_allowed` is False for Produce requests below version 7, whose clients could not read it back.
     """
     view = memoryview(buffer)
-    if len(view) < HEADER_SIZE:
-        raise _invalid(f"expected one record batch, found {len(view)} bytes, less than a batch header ({HEADER_SIZE})")
-    if view[_MAGIC_AT] != 2:
-        raise _invalid(f"message format magic {view[_MAGIC_AT]} is not accepted; send record batches v2 (magic 2)")
+    size = len(view)
+    if size < HEADER_SIZE:
+        raise _invalid(f"expected one record batch, found {size} bytes, less than a batch header ({HEADER_SIZE})")
     batch = RecordBatch(view)
-    if batch.size != len(view):
-        raise _invalid(f"expected exactly one record batch of {len(view)} bytes, its header says {batch.size}")
-    if batch.size > max_message_bytes:
+    if batch.magic != 2:
+        raise _invalid(f"message format magic {batch.magic} is not accepted; send record batches v2 (magic 2)")
+    if batch.size != size:
+        raise _invalid(f"expected exactly one record batch of {size} bytes, its header says {batch.size}")
+    if size > max_message_bytes:
         raise InvalidBatch(
-            ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {batch.size} bytes, max.message.bytes is {max_message_bytes}"
+            ErrorCode.MESSAGE_TOO_LARGE, f"the batch has {size} bytes, max.message.bytes is {max_message_bytes}"
         )
     if crc32c(view[_CRC_COVERS_FROM:]) != batch.crc:
         raise CorruptBatch(f"the CRC of {batch!r} does not match its bytes")
-    codec_id = batch.attributes & _CODEC_BITS
-    if codec_id > _ZSTD or (codec_id == _ZSTD and not zstd_allowed):
+    if batch.base_offset != 0:
+        raise _invalid(f"base offset is {batch.base_offset}; a producer must send 0, the broker assigns offsets")
+    if batch.count != batch.last_offset_delta + 1 or batch.count <= 0:
+        raise _invalid(f"record count {batch.count} does not fit the last offset delta {batch.last_offset_delta}")
+    if batch.producer_id >= 0 and batch.base_sequence < 0:
+        raise _invalid(f"producer id {batch.producer_id} came with the base sequence {batch.base_sequence}")
+    if batch.attributes:
+        _check_attributes(batch.attributes, zstd_allowed)
+    return batch
+
+
+def _check_attributes(attributes: int, zstd_allowed: bool) -> None:
+    codec_id = attributes & _CODEC_BITS
+    if codec_id > Codec.ZSTD or (codec_id == Codec.ZSTD and not zstd_allowed):
         raise InvalidBatch(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"compression codec {codec_id} is not accepted here (zstd needs Produce version 7 or above)",
         )
-    if batch.base_offset != 0:
-        raise _invalid(f"base offset is {batch.base_offset}; a producer must send 0, the broker assigns offsets")
-    if batch.count <= 0 or batch.last_offset_delta + 1 != batch.count:
-        raise _invalid(f"record count {batch.count} does not fit the last offset delta {batch.last_offset_delta}")
-    if batch.attributes & _CONTROL_BIT:
+    if attributes & _CONTROL_BIT:
         raise _invalid("control batches are written by the broker only")
-    if batch.producer_id >= 0 and batch.base_sequence < 0:
-        raise _invalid(f"producer id {batch.producer_id} came with the base sequence {batch.base_sequence}")
-    return batch
-
-
-def check_timestamps(batch: RecordBatch, *, now_ms: int, before_max_ms: int, after_max_ms: int) -> None:
-    """Create times must lie in [now − before.max, now + after.max], as far as the header shows them (base and max)."""
-    if batch.attributes & _LOG_APPEND_TIME_BIT:
+    if attributes & _LOG_APPEND_TIME_BIT:
         raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "a producer must not set the log-append-time bit")
-    earliest, latest = now_ms - before_max_ms, now_ms + after_max_ms
+
+
+def check_timestamps(batch: RecordBatch, earliest: int, latest: int) -> None:
+    """Create times must lie in [earliest, latest], as far as the header shows them (base and max)."""
     if earliest <= batch.base_timestamp <= latest and earliest <= batch.max_timestamp <= latest:
         return
     for timestamp in (batch.base_timestamp, batch.max_timestamp):

@@ -33,8 +33,9 @@ _XERIAL_HEADER: Final = struct.Struct(">8sii")
 _XERIAL_LENGTH: Final = struct.Struct(">i")
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 
-_GZIP_PIECE_BYTES: Final = 16 * 1024
-"""zlib copies what follows a member, so many small members must not be fed with megabytes behind each."""
+_GZIP_INPUT_BYTES: Final = 16 * 1024
+_GZIP_OUTPUT_BYTES: Final = 256 * 1024
+"""zlib copies what follows a member, and joins what it puts out, so both go in pieces."""
 
 _FIRST_GUESS_BYTES: Final = 64 * 1024
 _GROWTH: Final = 8
@@ -126,16 +127,17 @@ def _gunzip(data: memoryview, limit: int) -> memoryview:
     output = bytearray()
     member = zlib.decompressobj(wbits=31)
     position = 0
-    while position < len(data):
+    while position < len(data) or not member.eof:
         if member.eof:
             member = zlib.decompressobj(wbits=31)
-        piece = data[position : position + _GZIP_PIECE_BYTES]
-        output += member.decompress(piece, limit - len(output) + 1)
+        piece = data[position : position + _GZIP_INPUT_BYTES]
+        decompressed = member.decompress(piece, min(_GZIP_OUTPUT_BYTES, limit - len(output) + 1))
+        output += decompressed
         if len(output) > limit:
             raise _too_large(Codec.GZIP, limit)
-        position += len(piece) - len(member.unused_data)
-    if not member.eof:
-        raise CorruptBatch(f"gzip data of {len(data)} bytes ends within a member")
+        if not piece and not decompressed:
+            raise CorruptBatch(f"gzip data of {len(data)} bytes ends within a member")
+        position += len(piece) - len(member.unused_data) - len(member.unconsumed_tail)
     return memoryview(output)
 
 

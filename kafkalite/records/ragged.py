@@ -81,12 +81,12 @@ def weave(columns: list[Column], *, room: int = 0) -> bytearray:
     """
     sizes = np.array([_sizes(column) for column in columns if not isinstance(column, int)])
     rows = sizes.shape[1]
-    changes = (np.flatnonzero((sizes[:, 1:] != sizes[:, :-1]).any(axis=0)) + 1).tolist()
+    changes = np.flatnonzero((sizes[:, 1:] != sizes[:, :-1]).any(axis=0)) + 1
     if len(changes) > _MOST_RUNS:
         return _weave_singly(columns, rows, room)
     output = bytearray(room + int(sizes.sum()) + rows * (len(columns) - len(sizes)))
     begin = room
-    for first, last in zip([0, *changes], [*changes, rows], strict=True):
+    for first, last in zip([0, *changes.tolist()], [*changes.tolist(), rows], strict=True):
         width = sum(1 if isinstance(column, int) else int(_sizes(column)[first]) for column in columns)
         _weave_run(columns, first, last, np.ndarray((last - first, width), np.uint8, output, begin))
         begin += (last - first) * width

@@ -11,7 +11,7 @@ come back to the owner: `start_flush` → `Flush.run` → `finish_flush`, and th
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +34,7 @@ from kafkalite.storage.cleaner import Cleaning
 from kafkalite.storage.disk import FileRange
 from kafkalite.storage.flush import Flush
 from kafkalite.storage.open_segments import OpenSegments
+from kafkalite.storage.producers import Producers
 from kafkalite.storage.segment import DECOMPRESSED_LIMIT, Segment, TimestampOffset
 
 logger = logging.getLogger(__name__)
@@ -99,7 +100,7 @@ class PartitionLog:
         if self.offline_reason is not None:
             raise self._offline()
         config = self.config
-        batch = check_produced(records, max_message_bytes=config.max_message_bytes, zstd_allowed=zstd_allowed)
+        batch = check_produced(records, config.max_message_bytes, zstd_allowed)
         if config.is_compacted:
             check_records(batch, limit=DECOMPRESSED_LIMIT, keys_required=True)
         if batch.producer_id >= 0 and (duplicate := self.producers.check(batch)) is not None:
@@ -111,9 +112,8 @@ class PartitionLog:
         else:
             check_timestamps(
                 batch,
-                now_ms=now_ms,
-                before_max_ms=config.message_timestamp_before_max_ms,
-                after_max_ms=config.message_timestamp_after_max_ms,
+                now_ms - config.message_timestamp_before_max_ms,
+                now_ms + config.message_timestamp_after_max_ms,
             )
         batch.assign(self.segments[-1].next_offset, leader_epoch)
         self._append(batch, now_ms)
@@ -328,33 +328,48 @@ class PartitionLog:
         self._check_idle("truncate")
         if end_offset >= self.log_end_offset:
             return
-        self.recovery_point = min(self.recovery_point, end_offset)
-        self.cleaned_to = min(self.cleaned_to, end_offset)
+        if end_offset <= self._bases[0]:
+            self.restart_at(end_offset)
+            return
+        self.flush(now_ms)
+        kept = bisect_left(self._bases, end_offset)
+        last, is_closed = self.segments[kept - 1], kept < len(self.segments)
+        point = last.cut_point(end_offset)
+        self.recovery_point = point.last_batch_end
+        self.cleaned_to = min(self.cleaned_to, point.last_batch_end)
         # The checkpoint goes down first: bytes that are written after the cut must not count as flushed after a crash.
         self.save_checkpoint()
-        keep = max(1, bisect_right(self._bases, max(end_offset - 1, 0)))
         with self._offline_on_failure("truncate"):
-            self._drop(self.segments[keep:], newest_first=True)
-            last = self.segments[-1]
-            last.reopen_at(end_offset)
-        self.recovery_point = min(self.recovery_point, self.log_end_offset)
+            self._drop(self.segments[kept:], newest_first=True)
+            last.cut(point)
+            self._snapshots = [(offset, data) for offset, data in self._snapshots if offset <= last.base_offset]
+            self.producers = recovery.load_producers(self.folder, self.segments, last.next_offset, now_ms)
+            has_gap = point.end_offset != point.last_batch_end
+            if point.end_offset > last.base_offset and (is_closed or has_gap):
+                # Compaction may have left gaps here, and only the index of a closed segment can tell them from damage.
+                last.close_at(point.end_offset)
+                last.save_indexes()
+                self.roll()
         self.high_watermark = min(self.high_watermark, self.log_end_offset)
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self.epochs.truncate_to(self.log_end_offset)
-        self._snapshots = [(offset, data) for offset, data in self._snapshots if offset <= last.base_offset]
-        with self._offline_on_failure("truncate"):
-            self.producers = recovery.load_producers(self.folder, self.segments, self.log_end_offset, now_ms)
+        self.recovery_point = self.log_end_offset
         self.save_checkpoint()
 
-    def restart_at(self, offset: int, now_ms: int) -> None:
+    def restart_at(self, offset: int) -> None:
         """Drop everything and go on at `offset`, as a follower does whose leader has nothing older. Blocking."""
-        self.truncate_to(0, now_ms)
+        self._check_idle("restart")
+        self.recovery_point = self.log_start_offset = self._bases[0]
+        self.save_checkpoint()
         with self._offline_on_failure("restart"):
             self._drop(self.segments, newest_first=True)
             self.segments = [Segment.create(self.folder, offset, self.epochs, self.config.index_interval_bytes)]
-            self._bases = [offset]
-            self.log_start_offset = self.high_watermark = self.recovery_point = self.cleaned_to = offset
             disk.sync_folder(self.folder)
+        self._bases = [offset]
+        self._snapshots = []
+        self.producers = Producers()
+        self.epochs.truncate_to(0)
+        self.log_start_offset = self.high_watermark = self.recovery_point = self.cleaned_to = offset
         self.save_checkpoint()
 
     def delete_records(self, before_offset: int) -> None:

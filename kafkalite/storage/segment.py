@@ -41,6 +41,17 @@ class Indexes(NamedTuple):
     times: SparseIndex
 
 
+class CutPoint(NamedTuple):
+    """Where a segment is cut: the byte, where the batch before it ends, and where the log's offsets then go on.
+
+    The two offsets differ where compaction has left a gap.
+    """
+
+    position: int
+    last_batch_end: int
+    end_offset: int
+
+
 class TimestampOffset(NamedTuple):
     """A record found by its time."""
 
@@ -192,8 +203,9 @@ class Segment:
 
     def append(self, batch: RecordBatch) -> None:
         """Write a batch whose offsets are set. If this raises, `cut_to_size` must follow: the file may be longer."""
-        position = self.size
-        disk.write_at(self.file, batch.view, position)
+        position, file = self.size, self._file
+        assert file is not None, "open_for_writing comes first"
+        disk.write_at(file, batch.view, position)
         if position < self._written_from:
             self._written_from = position
         self.note(position, batch)
@@ -207,7 +219,8 @@ class Segment:
         base_offset, timestamp = batch.base_offset, batch.max_timestamp
         is_after_gap = base_offset != self.next_offset
         if position - self._last_indexed >= self._index_interval or is_after_gap or position == 0:
-            offsets, times = self.indexes
+            assert self._indexes is not None, "begin_indexes or adopt_saved_indexes comes first"
+            offsets, times = self._indexes
             offsets.add(base_offset, position)
             self.index_bytes += index.ENTRY_SIZE
             if self._max_timestamp > (times.keys[-1] if times.keys else -1):
@@ -220,32 +233,36 @@ class Segment:
         self.size = position + batch.size
         self.next_offset = base_offset + batch.last_offset_delta + 1
 
-    def reopen_at(self, end_offset: int) -> None:
-        """Make this the last segment and cut off every batch that does not end at or before `end_offset`.
+    def cut_point(self, end_offset: int) -> CutPoint:
+        """Where to cut so that no batch ends past `end_offset`."""
+        key, end = end_offset, end_offset
+        while (anchor := self.indexes.offsets.last_below(key)) is not None:
+            kept: Placed | None = None
+            for found in self.batches(anchor):
+                if isinstance(found, Placed):
+                    if found.batch.next_offset > end_offset:
+                        end = min(end, found.batch.base_offset)
+                        break
+                    kept = found
+            if kept is not None:
+                return CutPoint(kept.position + kept.batch.size, kept.batch.next_offset, end)
+            key = anchor[0]
+        return CutPoint(0, self.base_offset, end)
 
-        The saved indexes go first: they would describe what is no longer there.
-        """
+    def cut(self, point: CutPoint) -> None:
+        """Remove everything from a point on. The saved indexes go first: they describe what will not be there."""
         offsets, times = self.indexes
         self.remove_saved_indexes()
-        anchor = offsets.last_below(end_offset)
-        next_offset, size = anchor or (self.base_offset, 0)
-        for found in self.batches(anchor):
-            if isinstance(found, Placed):
-                if found.batch.next_offset > end_offset:
-                    break
-                next_offset, size = found.batch.next_offset, found.position + found.batch.size
         self.open_for_writing()
-        disk.truncate(self.file, size)
+        disk.truncate(self.file, point.position)
         disk.sync_data(self.file)
-        self.size, self.next_offset = size, next_offset
-        self.verified.truncate(size)
+        self.size, self.next_offset = point.position, point.last_batch_end
+        self.verified.truncate(self.size)
         self._written_from = _NOTHING
-        offsets.truncate(size)
-        times.truncate(size)
-        # Compaction may have left a gap before what was cut off; the index says that offsets go on here all the same.
-        offsets.add(next_offset, size)
-        self._last_indexed = size
-        before, position = times.last_at_or_before(size) or (-1, 0)
+        offsets.truncate(self.size)
+        times.truncate(self.size)
+        self._last_indexed = offsets.positions[-1] if len(offsets) else 0
+        before, position = times.last_at_or_before(self.size) or (-1, 0)
         tail = self.batches(offsets.last_at_or_before(position))
         self._max_timestamp = max([before, *(found.batch.max_timestamp for found in tail if isinstance(found, Placed))])
 

@@ -189,6 +189,12 @@ def test_a_swap_that_fails_halfway_takes_the_log_offline_and_the_next_open_finis
     history = History(1)
     manager = manager_with_dirty_log(tmp_path, history)
     log = manager.logs[PARTITION]
+    assert manager.clean()
+    for number in range(30):
+        append_next(log, history, number % 3)
+    log.flush(NOW_MS)
+    log.advance_high_watermark(log.log_end_offset)
+    before = len(log.segments)
     real = getattr(disk, step)
 
     def failing(*arguments: Path) -> None:
@@ -205,6 +211,7 @@ def test_a_swap_that_fails_halfway_takes_the_log_offline_and_the_next_open_finis
         log.append_as_leader(batch_of(1, 77, 0), leader_epoch=0, now_ms=NOW_MS)
     reopened = open_log(log.folder, COMPACTED)
     assert not list(log.folder.glob("*.swap"))
+    assert len(reopened.segments) < before, "small segments have been put together"
     assert history.violations(read_everything(reopened), is_compacted=True) == []
 
 

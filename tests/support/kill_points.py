@@ -96,6 +96,7 @@ COMPACTION_POINTS = [
     *(KillPoint("sync_data", r"\.cleaned$", 1, when) for when in ("before", "after")),
     *(KillPoint("rename", r"\.swap$", nth, when) for nth in (1, 2) for when in ("before", "after")),
     *(KillPoint("remove", r"\d\.(index|timeindex|snapshot|log)$", nth, "after") for nth in range(1, 7)),
+    KillPoint("remove", r"\d\.log$", 1, "after"),
     *(KillPoint("rename", r"\.log$", nth, when) for nth in (1, 2) for when in ("before", "after")),
     *(KillPoint("write_at", r"\.timeindex\.tmp$", 5, when) for when in ("before", "half")),
 ]

@@ -287,7 +287,7 @@ def test_a_log_can_start_again_at_another_offset(open_log: OpenLog) -> None:
     log = open_log(segment_bytes=200)
     for number in range(10):
         append(log, b"%d" % number)
-    log.restart_at(1000, now_ms=0)
+    log.restart_at(1000)
     assert append(log, b"x").base_offset == 1000
     log = open_log(segment_bytes=200)
     assert (log.log_start_offset, log.log_end_offset) == (1000, 1001)
@@ -338,3 +338,28 @@ def test_few_closed_segments_stay_open(open_log: OpenLog) -> None:
     assert sum(segment.is_open for segment in log.segments[:-1]) <= 2
     read_everything(log)
     assert sum(segment.is_open for segment in log.segments[:-1]) <= 2
+
+
+def test_producers_are_what_the_cut_log_says_also_after_the_next_flush_and_crash(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=300)
+    for number in range(20):
+        append(log, b"%d" % number, producer_id=1, producer_epoch=0, base_sequence=number)
+    log.truncate_to(7, now_ms=0)
+    log.flush(0)
+    log = open_log(segment_bytes=300)
+    appended = append(log, b"7", producer_id=1, producer_epoch=0, base_sequence=7)
+    assert (appended.base_offset, appended.is_duplicate) == (7, False)
+
+
+def test_a_cut_within_a_compacted_segment_is_no_damage_after_a_crash(open_log: OpenLog) -> None:
+    log = open_log(cleanup_policy=("compact",))
+    log.append_as_follower(produced_at(5, b"a", epoch=0) + produced_at(9, b"b", epoch=0), now_ms=0)
+    log.roll()
+    append(log, b"c")
+    log.truncate_to(8, now_ms=0)
+    assert log.log_end_offset == 8
+    for _ in range(2):
+        log = open_log(cleanup_policy=("compact",))
+        reading = read_everything(log)
+        assert ([row.offset for row in reading.rows], reading.refused, log.log_end_offset) == ([5], [], 8)
+    assert append(log, b"d").base_offset == 8
