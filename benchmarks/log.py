@@ -6,11 +6,11 @@ Goals: append at least 0.6 × of `os.write`; the cost of an append does not grow
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import socket
 import sys
 import tempfile
-import threading
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +20,7 @@ from rich.table import Table
 
 from kafkalite.config import TopicConfig
 from kafkalite.model import TopicPartition
-from kafkalite.records.batch import build_batch
+from kafkalite.records.batch import HEADER_SIZE, build_batch
 from kafkalite.storage.disk import FileRange
 from kafkalite.storage.log import PartitionLog
 from kafkalite.storage.open_segments import OpenSegments
@@ -29,6 +29,8 @@ from measure import medians_in_turns
 MIB = 1024 * 1024
 PARTITION = TopicPartition("bench", 0)
 APPEND_GOAL = 0.6
+RECORDS_PER_BATCH = 80
+READ_BATCH_BYTES = 16 * 1024
 
 
 def open_log(folder: Path, **options: int) -> PartitionLog:
@@ -38,7 +40,13 @@ def open_log(folder: Path, **options: int) -> PartitionLog:
 
 def produced_batch(size: int) -> bytearray:
     """A batch as a producer sends it; what is in its records is of no concern to the log."""
-    return build_batch(os.urandom(size - 61), count=80, last_offset_delta=79, base_timestamp=0, max_timestamp=0)
+    return build_batch(
+        os.urandom(size - HEADER_SIZE),
+        count=RECORDS_PER_BATCH,
+        last_offset_delta=RECORDS_PER_BATCH - 1,
+        base_timestamp=0,
+        max_timestamp=0,
+    )
 
 
 def copies_of(batch: bytearray, total: int) -> list[bytearray]:
@@ -71,18 +79,19 @@ def write_seconds(batches: list[bytearray], count: int) -> float:
 
 
 class Sink:
-    """A socket whose other end reads everything away."""
+    """A socket whose other end, a process of its own, reads everything away."""
 
     def __init__(self) -> None:
-        self.socket, self._far_end = socket.socketpair()
-        self._thread = threading.Thread(target=self._drain)
-        self._thread.start()
+        self.socket, far_end = socket.socketpair()
+        self._reader = multiprocessing.get_context("fork").Process(target=self._drain, args=(far_end,))
+        self._reader.start()
+        far_end.close()
 
-    def _drain(self) -> None:
+    def _drain(self, far_end: socket.socket) -> None:
+        self.socket.close()
         buffer = bytearray(MIB)
-        while self._far_end.recv_into(buffer):
+        while far_end.recv_into(buffer):
             pass
-        self._far_end.close()
 
     def send(self, file_range: FileRange) -> None:
         position, end = file_range.position, file_range.position + file_range.length
@@ -91,22 +100,20 @@ class Sink:
 
     def close(self) -> None:
         self.socket.close()
-        self._thread.join()
+        self._reader.join()
 
 
 def read_seconds(log: PartitionLog, max_bytes: int, sink: Sink) -> float:
     """Read the whole log as ranges of `max_bytes` and send them."""
     begun = perf_counter()
-    offset, end = 0, log.log_end_offset
-    batch_records = 80
+    offset, end, sent = 0, log.log_end_offset, 0
     while offset < end:
         for file_range in log.read(offset, max_bytes, up_to=end):
             sink.send(file_range)
-            offset += file_range.length // BATCH_OF_READS * batch_records
+            sent += file_range.length
+            offset += file_range.length // READ_BATCH_BYTES * RECORDS_PER_BATCH
+    assert sent == log.size
     return perf_counter() - begun
-
-
-BATCH_OF_READS = 16 * 1024
 
 
 def plain_read_seconds(log: PartitionLog, max_bytes: int, sink: Sink) -> float:
@@ -135,13 +142,13 @@ def bench_appends(table: Table, rounds: int, total: int) -> bool:
 def bench_reads(table: Table, rounds: int, total: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = open_log(Path(folder), segment_bytes=64 * MIB)
-        batch = produced_batch(BATCH_OF_READS)
-        for _ in range(total // BATCH_OF_READS):
+        batch = produced_batch(READ_BATCH_BYTES)
+        for _ in range(total // READ_BATCH_BYTES):
             batch[:8] = bytes(8)
             log.append_as_leader(batch, leader_epoch=0, now_ms=0)
         log.close(0)
         sink = Sink()
-        for max_bytes in (200 * 1024 // BATCH_OF_READS * BATCH_OF_READS, MIB):
+        for max_bytes in (200 * 1024 // READ_BATCH_BYTES * READ_BATCH_BYTES, MIB):
             name = f"read as ranges of {max_bytes // 1024} KB"
             log = open_log(Path(folder), segment_bytes=64 * MIB)
             first = read_seconds(log, max_bytes, sink)
@@ -233,7 +240,7 @@ def main() -> None:
     met = bench_appends(table, rounds, total)
     bench_reads(table, rounds, total)
     bench_open(table, rounds, 1000)
-    bench_growth(table, rounds, 500 if quick else 2000)
+    bench_growth(table, rounds=31, appends=100)
     Console().print(table)
     Console().print(f"append goal (≥ {APPEND_GOAL} × os.write): {'met' if met else 'MISSED'}")
     sys.exit(0 if met else 1)

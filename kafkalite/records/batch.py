@@ -21,7 +21,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Final
+from typing import Final, NotRequired, TypedDict, Unpack
 
 from crc32c import crc32c
 
@@ -241,44 +241,30 @@ def seal_batch(
     _write_crc(batch)
 
 
-def build_batch(
-    records: Buffer,
-    *,
-    count: int,
-    last_offset_delta: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
-    codec: Codec = Codec.NONE,
-    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-    producer_id: int = NO_PRODUCER,
-    producer_epoch: int = -1,
-    base_sequence: int = NO_SEQUENCE,
-    is_transactional: bool = False,
-    is_control: bool = False,
-    has_delete_horizon: bool = False,
-) -> bytearray:
-    """Put a header with its CRC before a records section that is already compressed with `codec`."""
+class HeaderFields(TypedDict):
+    """The arguments of `seal_batch`."""
+
+    count: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    base_offset: NotRequired[int]
+    leader_epoch: NotRequired[int]
+    codec: NotRequired[Codec]
+    timestamp_type: NotRequired[TimestampType]
+    producer_id: NotRequired[int]
+    producer_epoch: NotRequired[int]
+    base_sequence: NotRequired[int]
+    is_transactional: NotRequired[bool]
+    is_control: NotRequired[bool]
+    has_delete_horizon: NotRequired[bool]
+
+
+def build_batch(records: Buffer, **header: Unpack[HeaderFields]) -> bytearray:
+    """Put a header with its CRC before a records section that is already compressed with the header's codec."""
     batch = bytearray(HEADER_SIZE)
     batch += records  # a slice assignment would copy the records twice
-    seal_batch(
-        batch,
-        count=count,
-        last_offset_delta=last_offset_delta,
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        codec=codec,
-        timestamp_type=timestamp_type,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        is_transactional=is_transactional,
-        is_control=is_control,
-        has_delete_horizon=has_delete_horizon,
-    )
+    seal_batch(batch, **header)
     return batch
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,21 @@ def is_undecidable(stored: StoredLog, hit: Place, position: int) -> bool:
     """
     is_last_and_unflushed = hit == stored.places[-1] and hit.offsets.start >= stored.recovery_point
     return stored.config.is_compacted and is_last_and_unflushed and position < hit.start + 8
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "*.snapshot", "*.index", "*.timeindex"])
+def test_a_flipped_bit_in_each_byte_of_the_newest_side_files_costs_nothing(
+    tmp_path: Path, name: str, count: Callable[[int, int], int]
+) -> None:
+    stored = make_stored_log(tmp_path / "stored", End.CLOSED, batches=9)
+    newest = max(stored.folder.glob(name))
+    content = newest.read_bytes()
+    for position in range(0, len(content), count(3, 1)):
+        copy = stored.copy_to(tmp_path / "copy")
+        flipped = content[position] ^ 1 << position % 8
+        (copy / newest.name).write_bytes(content[:position] + bytes([flipped]) + content[position + 1 :])
+        check_damaged_log(stored, copy, is_log_damaged=False)
+        shutil.rmtree(copy)
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

@@ -66,6 +66,8 @@ def take_note(history: History, lines: Iterable[str]) -> None:
                 history.acknowledge(offset, producer, sequence, is_flushed=bool(is_flushed))
             case "r", [offset]:
                 history.may_delete_before(offset)
+            case "R", [offset]:
+                history.deleted(offset)
             case "t", [offset]:
                 history.truncating(offset)
             case "T", [offset]:

@@ -14,7 +14,8 @@ from kafkalite.records.compression import Codec
 from kafkalite.records.rows import Row, encode_rows
 
 FIRST_TIMESTAMP = 1_000_000
-KEYS = 12
+HOT_KEYS = 3
+COLD_KEYS = 60
 
 
 class Sent(NamedTuple):
@@ -29,9 +30,9 @@ def row_of(seed: int, sent: Sent, offset: int) -> Row:
     digest = _digest(seed, *sent)
     value = None if digest[0] < 16 else digest.hex().encode()[: 8 + digest[1] % 40]
     timestamp = FIRST_TIMESTAMP + sent.sequence * 7 + digest[3] % 64
-    return Row(
-        offset, timestamp, b"key-%d" % (digest[2] % KEYS), value, (("id", b"%d:%d" % (sent.producer, sent.sequence)),)
-    )
+    # Compaction must have something to drop and something to keep in every segment.
+    key = digest[2] % HOT_KEYS if digest[6] < 160 else HOT_KEYS + digest[2] % COLD_KEYS
+    return Row(offset, timestamp, b"key-%d" % key, value, (("id", b"%d:%d" % (sent.producer, sent.sequence)),))
 
 
 def claimed_identity(row: Row) -> Sent | None:

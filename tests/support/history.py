@@ -28,6 +28,7 @@ class History:
         """The acknowledged offsets that were on disk for certain when they were acknowledged."""
         self.attempted: set[Sent] = set()
         self.deletable_before = 0
+        self.deleted_before = 0
         self.uncertain_from: int | None = None
 
     def attempt(self, producer: int, first_sequence: int) -> None:
@@ -45,6 +46,10 @@ class History:
     def may_delete_before(self, offset: int) -> None:
         """Retention was asked to delete what lies below an offset; it may have done a part of it."""
         self.deletable_before = max(self.deletable_before, offset)
+
+    def deleted(self, before_offset: int) -> None:
+        """A deletion is complete: what it took must not come back."""
+        self.deleted_before = max(self.deleted_before, before_offset)
 
     def truncating(self, end_offset: int) -> None:
         """A truncation is about to begin."""
@@ -99,6 +104,8 @@ class History:
             found.append(f"I1: the log ends at {reading.log_end_offset}, not at or after {required_end}")
         if reading.log_start_offset > self.deletable_before:
             found.append(f"I1: the log starts at {reading.log_start_offset}, not at most at {self.deletable_before}")
+        if reading.log_start_offset < self.deleted_before:
+            found.append(f"the log starts at {reading.log_start_offset}, deleted was all before {self.deleted_before}")
         found += _order_violations(reading, is_compacted)
         found += self._content_violations(reading.rows)
         missing = {offset for offset in self.acknowledged if reading.log_start_offset <= offset < required_end}

@@ -6,7 +6,7 @@ It says on its standard output what it is about to do and what was acknowledged,
 after the fact: what the reader of the pipe has seen has happened.
 
     S producer sequence         about to append       A offset producer sequence flushed     acknowledged
-    r offset                    about to delete       t offset, T offset                     truncating, truncated
+    r offset, R offset          deleting, deleted     t offset, T offset                     truncating, truncated
     O                           the log is open
 """
 
@@ -120,6 +120,7 @@ class Writer:
         offset = self._rng.randint(log.log_start_offset, (log.log_start_offset + log.high_watermark) // 2)
         say(f"r {offset}")
         log.delete_records(offset)
+        say(f"R {offset}")
         log.delete_old_segments(NOW_MS)
         self._manager.remove_obsolete_files()
 
