@@ -25,8 +25,9 @@ from kafkalite.records.compression import Codec, compress
 from kafkalite.records.rows import Span, decompressed_records, iter_spans, retimestamp
 from kafkalite.storage import disk, layout, swap
 from kafkalite.storage.disk import OpenFile
+from kafkalite.storage.reading import DECOMPRESSED_LIMIT
 from kafkalite.storage.scan import Damage
-from kafkalite.storage.segment import DECOMPRESSED_LIMIT, Segment
+from kafkalite.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 

@@ -82,10 +82,17 @@ def swap_file(folder: Path, base_offset: int, end_offset: int) -> Path:
     return folder / f"{base_offset:020d}-{end_offset:020d}.swap"
 
 
+def index_files(folder: Path, base_offset: int) -> list[Path]:
+    return [offset_index_file(folder, base_offset), time_index_file(folder, base_offset)]
+
+
 def segment_files(folder: Path, base_offset: int) -> list[Path]:
     """Every file that goes when this segment goes; the log itself last, so that a crash midway can be repeated."""
-    make = (snapshot_file, offset_index_file, time_index_file, log_file)
-    return [name(folder, base_offset) for name in make]
+    return [
+        snapshot_file(folder, base_offset),
+        *index_files(folder, base_offset),
+        log_file(folder, base_offset),
+    ]
 
 
 def deleted_file(path: Path) -> Path:

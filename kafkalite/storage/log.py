@@ -28,14 +28,15 @@ from kafkalite.records.batch import (
     split_batches,
 )
 from kafkalite.records.rows import check_records
-from kafkalite.storage import checkpoint, disk, layout, producers, recovery, retention
+from kafkalite.storage import checkpoint, disk, layout, producers, reading, recovery, retention
 from kafkalite.storage.checkpoint import Checkpoint
 from kafkalite.storage.cleaner import Cleaning
 from kafkalite.storage.disk import FileRange
 from kafkalite.storage.flush import Flush
 from kafkalite.storage.open_segments import OpenSegments
 from kafkalite.storage.producers import Producers
-from kafkalite.storage.segment import DECOMPRESSED_LIMIT, Segment, TimestampOffset
+from kafkalite.storage.reading import DECOMPRESSED_LIMIT, TimestampOffset
+from kafkalite.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 
@@ -165,8 +166,13 @@ class PartitionLog:
         raise StorageError(f"{self.partition}: cannot write to {segment.path}: {error}") from error
 
     def roll(self) -> Segment:
-        """Close the last segment and begin a new one; the next flush makes the closed one durable with its indexes."""
+        """Close the last segment and begin a new one; the next flush makes the closed one durable with its indexes.
+
+        A segment that holds no offsets yet is as good as a new one.
+        """
         end_offset = self.log_end_offset
+        if end_offset == self._bases[-1]:
+            return self.segments[-1]
         try:
             segment = Segment.create(self.folder, end_offset, self.epochs, self.config.index_interval_bytes)
         except OSError as error:
@@ -198,7 +204,7 @@ class PartitionLog:
             if at + 1 < len(segments):
                 self._open_segments.touch(segment)
             try:
-                found = segment.read(max(offset, segment.base_offset), max_bytes, up_to)
+                found = reading.read(segment, max(offset, segment.base_offset), max_bytes, up_to)
             except CorruptBatch:
                 if ranges:
                     break
@@ -209,7 +215,7 @@ class PartitionLog:
                 break
             ranges.append(found)
             max_bytes -= found.length
-            if not segment.is_read_to_its_end(found):
+            if not reading.is_read_to_its_end(segment, found):
                 break
         return ranges
 
@@ -220,7 +226,7 @@ class PartitionLog:
             if segment.next_offset <= self.log_start_offset:
                 continue
             if self._max_timestamp(segment) >= timestamp or not segment.is_whole:
-                found = segment.first_since(timestamp, self.log_start_offset)
+                found = reading.first_since(segment, timestamp, self.log_start_offset)
                 if found is not None:
                     return found
         return None
@@ -340,7 +346,8 @@ class PartitionLog:
         # The checkpoint goes down first: bytes that are written after the cut must not count as flushed after a crash.
         self.save_checkpoint()
         with self._offline_on_failure("truncate"):
-            self._drop(self.segments[kept:], newest_first=True)
+            self._put_aside(self.segments[: kept - 1 : -1])
+            del self.segments[kept:], self._bases[kept:]
             last.cut(point)
             self._snapshots = [(offset, data) for offset, data in self._snapshots if offset <= last.base_offset]
             self.producers = recovery.load_producers(self.folder, self.segments, last.next_offset, now_ms)
@@ -362,7 +369,7 @@ class PartitionLog:
         self.recovery_point = self.log_start_offset = self._bases[0]
         self.save_checkpoint()
         with self._offline_on_failure("restart"):
-            self._drop(self.segments, newest_first=True)
+            self._put_aside(self.segments[::-1])
             self.segments = [Segment.create(self.folder, offset, self.epochs, self.config.index_interval_bytes)]
             disk.sync_folder(self.folder)
         self._bases = [offset]
@@ -395,33 +402,29 @@ class PartitionLog:
             high_watermark=self.high_watermark,
         )
         if count == len(self.segments):
-            if self.segments[-1].size:
-                self.roll()
-            else:
-                count -= 1
+            self.roll()
+            count = len(self.segments) - 1
         expired = self.segments[:count]
         if expired:
             self._start_at(expired[-1].next_offset)
             with self._offline_on_failure("delete old segments"):
-                self._drop(expired, newest_first=False)
+                self._put_aside(expired)
+            del self.segments[:count], self._bases[:count]
         return count
 
     def _start_at(self, offset: int) -> None:
         self.log_start_offset = max(self.log_start_offset, offset)
         self.epochs.start_at(self.log_start_offset)
 
-    def _drop(self, dropped: list[Segment], *, newest_first: bool) -> None:
-        """Take segments out of the log in an order in which a crash leaves no hole."""
-        for segment in reversed(dropped) if newest_first else dropped:
+    def _put_aside(self, segments: list[Segment]) -> None:
+        """Rename the files of segments that go, in this order: a crash midway must leave no hole between the others."""
+        for segment in segments:
             logger.info("%s: dropping the segment %d (%d bytes)", self.partition, segment.base_offset, segment.size)
             for path in layout.segment_files(self.folder, segment.base_offset):
                 if path.exists():
                     disk.rename(path, layout.deleted_file(path))
                     self.obsolete_files.append(layout.deleted_file(path))
             self._open_segments.forget(segment)
-        gone = {segment.base_offset for segment in dropped}
-        self.segments = [segment for segment in self.segments if segment.base_offset not in gone]
-        self._bases = [segment.base_offset for segment in self.segments]
 
     def remove_obsolete_files(self) -> None:
         """Blocking: freeing the blocks of a large file takes a while."""

@@ -92,7 +92,10 @@ def load_producers(folder: Path, segments: list[Segment], end_offset: int, now_m
 
 def _tidy(folder: Path) -> layout.Listing:
     listing = layout.list_partition(folder.iterdir())
-    for path in listing.leftovers:
+    orphans = [
+        path for base in listing.indexes if base not in listing.segments for path in layout.index_files(folder, base)
+    ]
+    for path in [*listing.leftovers, *orphans]:
         disk.remove(path)
     for found in listing.swaps:
         logger.info("%s: finishing the compaction of offsets %d to %d", folder, found.base_offset, found.end_offset - 1)

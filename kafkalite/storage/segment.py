@@ -12,15 +12,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kafkalite.errors import CorruptBatch
 from kafkalite.records.batch import HEADER_SIZE, RecordBatch
-from kafkalite.records.rows import iter_rows
 from kafkalite.storage import disk, index, layout, scan
-from kafkalite.storage.disk import FileRange, OpenFile
+from kafkalite.storage.disk import OpenFile
 from kafkalite.storage.epochs import LeaderEpochs
 from kafkalite.storage.index import SparseIndex, Summary
 from kafkalite.storage.scan import Damage, Placed
@@ -29,9 +26,6 @@ logger = logging.getLogger(__name__)
 
 _NOTHING: Final = 2**63
 """A position that no file reaches."""
-
-DECOMPRESSED_LIMIT: Final = 256 * 1024 * 1024
-"""The most that one stored batch may expand to when the broker itself looks into it."""
 
 
 class Indexes(NamedTuple):
@@ -50,14 +44,6 @@ class CutPoint(NamedTuple):
     position: int
     last_batch_end: int
     end_offset: int
-
-
-class TimestampOffset(NamedTuple):
-    """A record found by its time."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 class VerifiedSpans:
@@ -289,8 +275,8 @@ class Segment:
 
     def remove_saved_indexes(self) -> None:
         self.indexes_saved = False
-        disk.remove(layout.offset_index_file(self.folder, self.base_offset))
-        disk.remove(layout.time_index_file(self.folder, self.base_offset))
+        for path in layout.index_files(self.folder, self.base_offset):
+            disk.remove(path)
         disk.sync_folder(self.folder)
 
     def adopt_saved_indexes(self, next_offset: int | None = None) -> bool:
@@ -353,76 +339,10 @@ class Segment:
 
     # Reading.
 
-    def read(self, offset: int, max_bytes: int, up_to: int) -> FileRange | None:
-        """Whole batches from the one that holds `offset` on, at least one, none at or past `up_to`; None if none is.
-
-        Raises `CorruptBatch` if the bytes that should hold `offset` do not hold what was written.
-        """
-        start = self.locate(offset)
-        if start is None or start.batch.base_offset >= up_to:
-            return None
-        limit = self.size
-        if up_to < self.next_offset:
-            # Damage that hides where `up_to` begins also ends this read before it: `_verify` does not step over it.
-            with suppress(CorruptBatch):
-                last = self.locate(up_to)
-                limit = last.position if last is not None else self.size
-        begin = start.position
-        if self._good_until(begin) >= min(limit, begin + max(max_bytes, start.batch.size)):
-            end = self._whole_batches(start, max_bytes, limit)
-        else:
-            end = self._verify(start, max_bytes, limit)
-        return FileRange(self.file, begin, end - begin)
-
-    def is_read_to_its_end(self, found: FileRange) -> bool:
-        """Whether the next segment may follow this range: a reader must not step over bytes or offsets left out."""
-        end = found.position + found.length
-        offsets = self.indexes.offsets
-        if end != self.size or offsets.has(self.next_offset, end):
-            return end == self.size
-        entry = offsets.last_at_or_before(end - 1)
-        last_part = max(found.position, entry[1] if entry else 0)
-        *_, last = scan.headers(self.file, last_part, end)
-        return last.batch.next_offset == self.next_offset
-
-    def locate(self, offset: int) -> Placed | None:
-        """The first batch that ends after `offset`, None if there is none; raises if damage hides it."""
-        damage: Damage | None = None
-        for found in self.batches(self.indexes.offsets.last_at_or_below(offset)):
-            if isinstance(found, Damage):
-                damage = found
-            elif found.batch.next_offset <= offset:
-                damage = None
-            elif damage is not None and found.batch.base_offset > offset:
-                raise self._corrupt(damage, found.batch.base_offset)
-            else:
-                return found
-        if damage is not None:
-            raise self._corrupt(damage, self.next_offset)
-        return None
-
-    def first_since(self, timestamp: int, at_least: int) -> TimestampOffset | None:
-        """The first record with a timestamp of at least `timestamp` and an offset of at least `at_least`.
-
-        Raises `CorruptBatch` where damage may hide it.
-        """
-        offsets, times = self.indexes
-        entry = times.last_below(timestamp) if self.is_whole else None
-        for found in self.batches(offsets.last_at_or_before(entry[1]) if entry else None):
-            if isinstance(found, Damage):
-                raise self._corrupt(found, self.next_offset)
-            position, batch = found
-            if batch.max_timestamp >= timestamp and batch.next_offset > at_least:
-                batch.view = memoryview(disk.read_at(self.file, position, batch.size))
-                for row in iter_rows(batch, limit=DECOMPRESSED_LIMIT):
-                    if row.timestamp >= timestamp and row.offset >= at_least:
-                        return TimestampOffset(row.timestamp, row.offset, batch.leader_epoch)
-        return None
-
     def batches(self, anchor: tuple[int, int] | None = None) -> Iterator[Placed | Damage]:
         """The batches from an (offset, position) on that begins one; checked unless they are known to be good."""
         offset, position = anchor or (self.base_offset, 0)
-        size, reach = self.size, self._good_until(position)
+        size, reach = self.size, self.good_until(position)
         found: Placed | Damage | None = None
         for found in scan.headers(self.file, position, reach):
             yield found
@@ -435,38 +355,10 @@ class Segment:
         if not isinstance(found, Damage) and not ends_as_known:
             yield Damage(size, offset, f"the segment should go on to offset {self.next_offset}")
 
-    def _good_until(self, position: int) -> int:
+    def good_until(self, position: int) -> int:
         """How far the bytes from a position on are known to hold what was written."""
         reach = self.size if position >= self._written_from else self.verified.reach(position)
         return self.size if reach >= self._written_from else reach
-
-    def _whole_batches(self, start: Placed, max_bytes: int, limit: int) -> int:
-        """Where the last whole batch within `max_bytes` ends, by the index and trusted headers."""
-        target = start.position + max_bytes
-        if target >= limit:
-            return limit
-        end = start.position + start.batch.size
-        entry = self.indexes.offsets.last_at_or_before(target)
-        if entry and entry[1] > end:
-            end = entry[1]
-        for placed in scan.headers(self.file, end, target):
-            if placed.position + placed.batch.size > target:
-                break
-            end = placed.position + placed.batch.size
-        return end
-
-    def _verify(self, start: Placed, max_bytes: int, limit: int) -> int:
-        """The same, checking every byte; ends before the first damage."""
-        end = start.position
-        for found in self.batches((start.batch.base_offset, start.position)):
-            if isinstance(found, Damage) or found.position >= limit:
-                break
-            batch_end = found.position + found.batch.size
-            if batch_end > start.position + max_bytes and found.position > start.position:
-                break
-            end = batch_end
-        self.verified.add(start.position, end)
-        return end
 
     def _epoch_rule(self, placed: Placed, _expected_offset: int) -> str | None:
         known = self.epochs.epoch_at(placed.batch.base_offset)
@@ -480,10 +372,3 @@ class Segment:
         if base_offset != expected_offset and not self.indexes.offsets.has(base_offset, placed.position):
             return f"base offset {base_offset} is not the expected {expected_offset}"
         return self._epoch_rule(placed, expected_offset)
-
-    def _corrupt(self, damage: Damage, next_good_offset: int) -> CorruptBatch:
-        return CorruptBatch(
-            f"{self.path} is damaged from byte {damage.position}, offset {damage.expected_offset}: {damage.reason}. "
-            f"Offsets {damage.expected_offset} to {next_good_offset - 1} cannot be read; "
-            f"seek to {next_good_offset}, or restore the file from a replica or backup"
-        )

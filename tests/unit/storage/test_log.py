@@ -363,3 +363,12 @@ def test_a_cut_within_a_compacted_segment_is_no_damage_after_a_crash(open_log: O
         reading = read_everything(log)
         assert ([row.offset for row in reading.rows], reading.refused, log.log_end_offset) == ([5], [], 8)
     assert append(log, b"d").base_offset == 8
+
+
+def test_rolling_an_empty_segment_changes_nothing(open_log: OpenLog) -> None:
+    log = open_log()
+    log.roll()
+    append(log, b"a")
+    log.roll()
+    log.roll()
+    assert [segment.base_offset for segment in log.segments] == [0, 1]

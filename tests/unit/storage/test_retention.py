@@ -81,3 +81,17 @@ def test_files_go_when_the_owner_says_so(open_log: OpenLog) -> None:
     log.remove_obsolete_files()
     assert not list(log.folder.glob("*.deleted"))
     assert len(list(log.folder.glob("*.log"))) == 1
+
+
+def test_a_flush_that_ends_after_its_segments_went_leaves_nothing_behind(open_log: OpenLog) -> None:
+    log = filled(open_log)
+    flush = log.start_flush()
+    assert flush is not None
+    assert log.delete_old_segments(now_ms=9 * DAY) == 2
+    flush.run()
+    log.finish_flush(flush, 0)
+    log.close(0)
+    log = open_log(segment_bytes=100)
+    assert log.log_start_offset == 2
+    bases = {segment.base_offset for segment in log.segments}
+    assert {int(path.stem) for path in log.folder.glob("*index")} <= bases
