@@ -92,9 +92,8 @@ def load_producers(folder: Path, segments: list[Segment], end_offset: int, now_m
 
 def _tidy(folder: Path) -> layout.Listing:
     listing = layout.list_partition(folder.iterdir())
-    orphans = [
-        path for base in listing.indexes if base not in listing.segments for path in layout.index_files(folder, base)
-    ]
+    without_log = listing.indexes.keys() - set(listing.segments)
+    orphans = [path for base_offset in without_log for path in layout.index_files(folder, base_offset)]
     for path in [*listing.leftovers, *orphans]:
         disk.remove(path)
     for found in listing.swaps:
