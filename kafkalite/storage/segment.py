@@ -119,7 +119,7 @@ class Segment:
         self._index_interval = index_interval
         self._last_indexed = 0
         self.index_bytes = 0
-        """The size of the offset index, as far as batches were noted here."""
+        """The size of the offset index."""
         self._max_timestamp = -1
         self._written_from = _NOTHING
 
@@ -247,6 +247,7 @@ class Segment:
         self._written_from = _NOTHING
         offsets.truncate(self.size)
         times.truncate(self.size)
+        self.index_bytes = len(offsets) * index.ENTRY_SIZE
         self._last_indexed = offsets.positions[-1] if len(offsets) else 0
         before, position = times.last_at_or_before(self.size) or (-1, 0)
         tail = self.batches(offsets.last_at_or_before(position))
@@ -261,6 +262,7 @@ class Segment:
     def begin_indexes(self) -> None:
         """Start to index from the first byte; the caller notes every batch."""
         self._indexes = Indexes(SparseIndex(), SparseIndex())
+        self.index_bytes = 0
         self._max_timestamp = -1
         self._last_indexed = 0
         self.indexes_saved = False
@@ -291,6 +293,7 @@ class Segment:
         if next_offset is not None and offsets[1].next_offset != next_offset:
             return False
         self._indexes = Indexes(offsets[0], times[0])
+        self.index_bytes = len(offsets[0]) * index.ENTRY_SIZE
         self.size, self.next_offset, self._max_timestamp, self.is_whole = offsets[1]
         self._last_indexed = offsets[0].positions[-1] if len(offsets[0]) else 0
         self.indexes_saved = True

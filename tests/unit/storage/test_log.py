@@ -372,3 +372,12 @@ def test_rolling_an_empty_segment_changes_nothing(open_log: OpenLog) -> None:
     log.roll()
     log.roll()
     assert [segment.base_offset for segment in log.segments] == [0, 1]
+
+
+def test_a_full_index_begins_a_new_segment_also_after_a_reopen(open_log: OpenLog) -> None:
+    options = {"segment_index_bytes": 36, "index_interval_bytes": 0}
+    for number in range(9):
+        log = open_log(**options)
+        append(log, b"%d" % number)
+        log.close(0)
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
