@@ -29,7 +29,8 @@ def main() -> None:
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     version = java_version(java) if java else None
     if version is None or version < NEEDED:
-        found = f"{java} is version {version}" if java else "no java command was found"
+        is_there = f"{java} is version {version}" if version else f"{java} does not run"
+        found = is_there if java else "no java command was found"
         print(
             f"Spark needs Java {NEEDED} or later, and {found}. Everything else works without it. For Spark, install "
             "a JDK (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME."
