@@ -16,10 +16,11 @@ $(READY): pyproject.toml
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[spark,test,check]'
 	@$(BIN)/python tools/check_java.py
+	@$(BIN)/python tools/install_test_clients.py
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/python examples/01_a_log_on_disk.py
+	@$(BIN)/python examples/02_a_broker_that_is_killed.py
 
 test: $(READY)
 	$(BIN)/pytest -n auto --dist worksteal
@@ -34,6 +35,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/codec.py --quick
 	$(BIN)/python benchmarks/protocol.py --quick
 	$(BIN)/python benchmarks/log.py --quick
+	@$(BIN)/pip install --quiet --disable-pip-version-check '.[bench]'
+	$(BIN)/python benchmarks/broker.py --quick
 
 chaos: $(READY)
 	$(BIN)/pytest tests/chaos --campaign -n auto --dist worksteal

@@ -1,6 +1,6 @@
 """Arrow columns into a Kafka log on disk, a crash in the middle of a write, and every record back again.
 
-Run it with `make demo`. It uses what exists today: record batches, the log, and no broker yet.
+It uses record batches and the log, and no broker.
 """
 
 from __future__ import annotations

@@ -201,7 +201,10 @@ class UnsupportedRequest(KafkaError):
 
 
 def decode_request(frame: BytesLike) -> tuple[RequestHeader, Message]:
-    """Reads a frame's header and request. Records in the request are views of the frame."""
+    """Reads a frame's header and request. Records in the request are views of the frame.
+
+    Bytes after the request are ignored, as Kafka does: librdkafka sends three too many in Metadata v9 and later.
+    """
     header, start = decode_request_header(frame)
     version = header.api_version
     api = APIS.get(header.api_key)
@@ -209,7 +212,7 @@ def decode_request(frame: BytesLike) -> tuple[RequestHeader, Message]:
         raise UnsupportedRequest(header)
     if version >= api.request_header_flexible_from:
         header.unknown_tags, start = decode_header_tags(frame, start)
-    return header, api.request.decode(frame, version, start)
+    return header, api.request.decode(frame, version, start, exact=False)
 
 
 def encode_request(header: RequestHeader, request: Message) -> bytes:

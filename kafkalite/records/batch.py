@@ -335,6 +335,11 @@ def _check_attributes(attributes: int, zstd_allowed: bool) -> None:
         raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "a producer must not set the log-append-time bit")
 
 
+def is_transactional(buffer: Buffer) -> bool:
+    """Whether what claims to be a batch also claims to be part of a transaction; nothing else of it is looked at."""
+    return len(buffer) > _CRC_COVERS_FROM + 1 and bool(buffer[_CRC_COVERS_FROM + 1] & _TRANSACTIONAL_BIT)
+
+
 def check_timestamps(batch: RecordBatch, earliest: int, latest: int) -> None:
     """Create times must lie in [earliest, latest], as far as the header shows them (base and max)."""
     if earliest <= batch.base_timestamp <= latest and earliest <= batch.max_timestamp <= latest:

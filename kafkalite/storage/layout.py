@@ -1,6 +1,7 @@
 """All file names of a data directory, made and read here only.
 
 DATA/.lock                                          held while a broker uses the directory
+DATA/cluster.json                                   the embedded broker's topics and their options
 DATA/TOPIC-PARTITION/                               one folder a partition
     00000000000000000042.log                        the batches from offset 42 on
     00000000000000000042.index  .timeindex          sparse indexes of that file
@@ -34,6 +35,10 @@ _DELETED_FOLDER: Final = re.compile(r".+\.[0-9a-f]{16}-delete")
 
 def lock_file(data_dir: Path) -> Path:
     return data_dir / ".lock"
+
+
+def cluster_file(data_dir: Path) -> Path:
+    return data_dir / "cluster.json"
 
 
 def partition_folder(data_dir: Path, partition: TopicPartition) -> Path:

@@ -307,10 +307,18 @@ class PartitionLog:
     def save_checkpoint(self) -> None:
         """Blocking."""
         state = self.checkpoint()
+        self.write_checkpoint(state)
+        self.note_checkpoint(state)
+
+    def write_checkpoint(self, state: Checkpoint) -> None:
+        """Blocking; any thread may call it, one at a time."""
         try:
             checkpoint.write(self.folder, state)
         except OSError as error:
             raise StorageError(f"{self.partition}: cannot save its checkpoint: {error}") from error
+
+    def note_checkpoint(self, state: Checkpoint) -> None:
+        """The state is on disk."""
         self.checkpointed_to = state.recovery_point
 
     def close(self, now_ms: int) -> None:
@@ -380,7 +388,12 @@ class PartitionLog:
         self.save_checkpoint()
 
     def delete_records(self, before_offset: int) -> None:
-        """Move the log start offset up, at most to the high watermark; retention removes the segments. Blocking."""
+        """Take away what lies before an offset, for good; retention removes the segments. Blocking."""
+        self.move_start(before_offset)
+        self.save_checkpoint()
+
+    def move_start(self, before_offset: int) -> None:
+        """Move the log start offset up, at most to the high watermark. It lasts once a checkpoint is saved."""
         self._check_online()
         if not 0 <= before_offset <= self.high_watermark:
             raise KafkaError(
@@ -388,7 +401,6 @@ class PartitionLog:
                 f"{self.partition}: cannot delete before {before_offset}, the high watermark is {self.high_watermark}",
             )
         self._start_at(before_offset)
-        self.save_checkpoint()
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Apply retention by time, size and log start; gives the number of segments that went."""

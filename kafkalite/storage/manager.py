@@ -2,7 +2,8 @@
 
 A directory is locked while it is in use. A new partition goes to the directory with the fewest; a partition that cannot
 be opened is reported in `failed` and does not keep the others from opening. Time and threads are the caller's:
-every method here runs to its end, and those that wait for the disk say so.
+every method here runs to its end, and those that wait for the disk say so. An owner that must not wait lets another
+thread run the static ones: `create` is `choose_folder`, `open_new`, `add`; obsolete files are taken, then removed.
 """
 
 from __future__ import annotations
@@ -42,8 +43,11 @@ class LogManager:
         self._locks = [_lock(path) for path in self._data_dirs]
         self._obsolete_folders: list[Path] = []
 
-    def open(self, config_of: Callable[[TopicPartition], TopicConfig]) -> None:
-        """Open every partition that the directories hold. Blocking: a log that was not closed is recovered."""
+    def open(self, config_of: Callable[[TopicPartition], TopicConfig | None]) -> None:
+        """Open every partition that the directories hold. Blocking: a log that was not closed is recovered.
+
+        One without a config belongs to no topic: it is left alone, and reported in `failed`.
+        """
         for data_dir in self._data_dirs:
             for folder in sorted(path for path in data_dir.iterdir() if path.is_dir()):
                 if layout.is_deleted_partition(folder):
@@ -52,7 +56,11 @@ class LogManager:
                     self._open_log(partition, folder, config_of(partition))
         self.remove_obsolete_files()
 
-    def _open_log(self, partition: TopicPartition, folder: Path, config: TopicConfig) -> None:
+    def _open_log(self, partition: TopicPartition, folder: Path, config: TopicConfig | None) -> None:
+        if config is None:
+            self.failed[partition] = f"{folder} belongs to no topic that the broker knows; move it away, or remove it"
+            logger.error("%s: %s", partition, self.failed[partition])
+            return
         if partition in self.logs:
             self.failed[partition] = f"both {self.logs[partition].folder} and {folder} hold it; remove one of them"
             logger.error("%s: %s", partition, self.failed[partition])
@@ -66,22 +74,34 @@ class LogManager:
             logger.exception("%s in %s cannot be opened", partition, folder)
 
     def create(self, partition: TopicPartition, config: TopicConfig) -> PartitionLog:
-        """A new, empty log, in the directory that holds the fewest. Blocking."""
+        """A new, empty log. Blocking."""
+        folder = self.choose_folder(partition)
+        log = self.open_new(partition, folder, config)
+        self.add(log)
+        return log
+
+    def choose_folder(self, partition: TopicPartition) -> Path:
+        """Where a new partition goes: into the directory that holds the fewest."""
         if partition in self.logs or partition in self.failed:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"{partition} has a log already")
-        held = [log.folder.parent for log in self.logs.values()]
-        data_dir = min(self._data_dirs, key=held.count)
-        folder = layout.partition_folder(data_dir, partition)
+        held = [log.folder.parent for log in self.logs.values()] if len(self._data_dirs) > 1 else []
+        return layout.partition_folder(min(self._data_dirs, key=held.count), partition)
+
+    def open_new(self, partition: TopicPartition, folder: Path, config: TopicConfig) -> PartitionLog:
+        """The log in a new folder, which is not among the others yet. Blocking; any thread may call it."""
         try:
             log = PartitionLog(
                 partition, folder, config, now_ms=self._clock.now_ms(), open_segments=self._open_segments
             )
-            disk.sync_folder(data_dir)
+            disk.sync_folder(folder.parent)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise StorageError(f"cannot create {folder}: {error}") from error
-        self.logs[partition] = log
         return log
+
+    def add(self, log: PartitionLog) -> None:
+        """Take a new log among the others."""
+        self.logs[log.partition] = log
 
     def delete(self, partition: TopicPartition) -> None:
         """Take a log away; its files go with the next `remove_obsolete_files`."""
@@ -93,11 +113,24 @@ class LogManager:
 
     def remove_obsolete_files(self) -> None:
         """Remove what retention, truncation and deletion have put aside. Blocking."""
+        self.remove_files(self.take_obsolete_files())
+
+    def take_obsolete_files(self) -> list[Path]:
+        """What may be removed; the caller is to do it."""
+        obsolete, self._obsolete_folders = self._obsolete_folders, []
         for log in self.logs.values():
-            log.remove_obsolete_files()
-        folders, self._obsolete_folders = self._obsolete_folders, []
-        for folder in folders:
-            shutil.rmtree(folder)
+            obsolete += log.obsolete_files
+            log.obsolete_files = []
+        return obsolete
+
+    @staticmethod
+    def remove_files(paths: Iterable[Path]) -> None:
+        """Blocking: freeing the blocks of a large file takes a while."""
+        for path in paths:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                disk.remove(path)
 
     def retain(self) -> None:
         """Apply retention to every log, and forget producers that have been silent too long."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalite.config import NEVER, ConfigError, StorageConfig, TopicConfig
+from kafkalite.config import NEVER, StorageConfig, TopicConfig
 from kafkalite.errors import ErrorCode
+from kafkalite.options import ConfigError
 
 
 def test_defaults_are_kafkas() -> None:
@@ -29,8 +30,8 @@ def test_options_are_read_by_kafkas_names_and_written_back() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("segment.byte", "1", r"no option 'segment\.byte'; the options are cleanup\.policy"),
-        ("segment.bytes", "many", r"segment\.bytes='many' is not a int; the default is 1073741824"),
+        ("segment.byte", "1", r"no option 'segment\.byte'; did you mean 'segment\.bytes'\?"),
+        ("segment.bytes", "many", r"segment\.bytes='many' is not a whole number; the default is 1073741824"),
         ("segment.bytes", "13", r"segment\.bytes=13 is too small: it must be at least 14"),
         ("min.cleanable.dirty.ratio", "1.5", r"is too large: it must be at most 1"),
         ("cleanup.policy", "keep", r"cleanup\.policy='keep' is not allowed: choose from delete, compact"),

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PROMISES = {"01_a_log_on_disk.py": "nothing lost, nothing doubled: 1,000,000 of 1,000,000"}
+PROMISES = {
+    "01_a_log_on_disk.py": "nothing lost, nothing doubled: 1,000,000 of 1,000,000",
+    "02_a_broker_that_is_killed.py": "nothing lost, nothing doubled: 60,000 of 60,000",
+}
 
 
 @pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.glob("*.py")))

@@ -14,12 +14,6 @@ README = (ROOT / "README.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
-@pytest.mark.parametrize("snippet", re.findall(r"```python\n(.*?)```", README, re.DOTALL))
-def test_a_python_snippet_runs(snippet: str, capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(snippet, "README.md", "exec"), {})
-    assert "'value': b'paid'" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\bmake (\w+)", README))))
 def test_a_make_target_exists(target: str) -> None:
     assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)

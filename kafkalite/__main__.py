@@ -1,0 +1,5 @@
+"""`python -m kafkalite` is the command `kafkalite`."""
+
+from kafkalite.cli.main import main
+
+main()

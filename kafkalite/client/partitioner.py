@@ -1,0 +1,29 @@
+"""Which partition a keyed record goes to: Kafka's own hash, so that all clients agree about every key. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_SEED: Final = 0x9747B28C
+_M: Final = 0x5BD1E995
+_MASK: Final = 0xFFFF_FFFF
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's variant of MurmurHash2, as an unsigned 32-bit number."""
+    length = len(data)
+    h = _SEED ^ length
+    whole = length & ~3
+    for at in range(0, whole, 4):
+        k = int.from_bytes(data[at : at + 4], "little") * _M & _MASK
+        k = (k ^ k >> 24) * _M & _MASK
+        h = (h * _M & _MASK) ^ k
+    if whole != length:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    h = (h ^ h >> 13) * _M & _MASK
+    return h ^ h >> 15
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """What the Java client's default partitioner chooses."""
+    return (murmur2(key) & 0x7FFF_FFFF) % partition_count

@@ -1,0 +1,1 @@
+"""Who is there and who leads: topics, their options, and the brokers that hold them."""

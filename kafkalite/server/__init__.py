@@ -1,0 +1,1 @@
+"""The broker: connections, dispatch, one handler per API, and the place where all rooms are joined."""
