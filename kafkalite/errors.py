@@ -145,6 +145,10 @@ class ErrorCode(IntEnum):
     TRANSACTION_ABORTABLE = 120
 
 
+_LONGEST_MESSAGE = 2_000
+"""A message may quote what a client sent, and must fit into an answer."""
+
+
 class KafkaliteError(Exception):
     """The root of everything that kafkalite raises on purpose."""
 
@@ -153,6 +157,8 @@ class KafkaError(KafkaliteError):
     """An error that has a Kafka code, and so can be answered to a client."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
+        if len(message) > _LONGEST_MESSAGE:
+            message = message[:_LONGEST_MESSAGE] + "…"
         super().__init__(f"{code.name}: {message}")
         self.code = code
         self.message = message

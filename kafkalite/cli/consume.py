@@ -111,7 +111,8 @@ def _copy(
     from kafkalite.client.simple import SimpleConsumer
 
     consumer = SimpleConsumer(cluster)
-    output = sys.stdout.buffer
+    # Not `sys.stdout.buffer`: with PYTHONUNBUFFERED that is a raw file, whose `write` may write a part only.
+    output = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115
     written = 0
     while True:
         if ends is not None:

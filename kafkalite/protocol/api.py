@@ -203,7 +203,7 @@ class UnsupportedRequest(KafkaError):
 def decode_request(frame: BytesLike) -> tuple[RequestHeader, Message]:
     """Reads a frame's header and request. Records in the request are views of the frame.
 
-    Bytes after the request are ignored, as Kafka does: librdkafka sends three too many in Metadata v9 and later.
+    Bytes after a Metadata request are ignored, as Kafka ignores them after any: librdkafka sends three too many.
     """
     header, start = decode_request_header(frame)
     version = header.api_version
@@ -212,7 +212,7 @@ def decode_request(frame: BytesLike) -> tuple[RequestHeader, Message]:
         raise UnsupportedRequest(header)
     if version >= api.request_header_flexible_from:
         header.unknown_tags, start = decode_header_tags(frame, start)
-    return header, api.request.decode(frame, version, start, exact=False)
+    return header, api.request.decode(frame, version, start, exact=api.key is not ApiKey.METADATA)
 
 
 def encode_request(header: RequestHeader, request: Message) -> bytes:
@@ -252,13 +252,25 @@ def encode_response_pieces(header: RequestHeader, response: Message) -> list[Pie
 
 
 def _response_frame(header: RequestHeader, response: Message) -> tuple[bytearray, list[Hole]]:
+    out = bytearray()
+    return out, append_response(out, header, response)
+
+
+def append_response(out: bytearray, header: RequestHeader, response: Message) -> list[Hole]:
+    """Appends the frame of a response; gives what belongs into it, and where. If it raises, `out` is unchanged."""
     version = header.api_version
-    out = bytearray(SIZE_BYTES)
+    begin = len(out)
     holes: list[Hole] = []
-    append_response_header(out, header.correlation_id, version >= APIS[header.api_key].response_header_flexible_from)
-    response.encode_into(version, out, holes)
-    _fill_in_size(out, holes)
-    return out, holes
+    try:
+        out += bytes(SIZE_BYTES)
+        flexible = version >= APIS[header.api_key].response_header_flexible_from
+        append_response_header(out, header.correlation_id, flexible)
+        response.encode_into(version, out, holes)
+        _fill_in_size(out, holes, begin)
+    except BaseException:
+        del out[begin:]
+        raise
+    return holes
 
 
 def decode_response(frame: BytesLike, response: type[M], version: int) -> tuple[ResponseHeader, M]:
@@ -268,12 +280,12 @@ def decode_response(frame: BytesLike, response: type[M], version: int) -> tuple[
     return header, response.decode(frame, version, start)
 
 
-def _fill_in_size(out: bytearray, holes: list[Hole]) -> None:
-    """Writes the frame's size into the room for it at its beginning."""
-    size = len(out) - SIZE_BYTES
+def _fill_in_size(out: bytearray, holes: list[Hole], begin: int = 0) -> None:
+    """Writes the size of the frame that begins there into the room for it."""
+    size = len(out) - SIZE_BYTES - begin
     for _, piece in holes:
         size += piece_length(piece)
-    out[:SIZE_BYTES] = size.to_bytes(SIZE_BYTES, "big")
+    out[begin : begin + SIZE_BYTES] = size.to_bytes(SIZE_BYTES, "big")
 
 
 def _joined(out: bytearray, holes: list[Hole]) -> bytes:

@@ -26,6 +26,8 @@ from kafkalite.records.compression import Codec, compress, decompress
 from kafkalite.records.varints import after_varint, append_varint, varint32, varint64
 
 _MAX_REPORTED: Final = 10
+_MAX_CHECKED: Final = 250_000
+"""Records of a batch that a broker looks at while its other clients wait: a quarter of a second."""
 
 
 class Row(NamedTuple):
@@ -50,7 +52,7 @@ class Span(NamedTuple):
 
 
 class InvalidRecords(InvalidBatch):
-    """Records that break a rule; `record_errors` has their indexes, which Produce answers from version 8 on."""
+    """Records that break a rule; `record_errors` has the first of their indexes, which Produce answers from v8 on."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: tuple[int, ...] = ()) -> None:
         super().__init__(code, message)
@@ -226,14 +228,20 @@ def iter_spans(records: memoryview, count: int) -> Iterator[Span]:
 
 def check_records(batch: RecordBatch, *, limit: int, keys_required: bool) -> None:
     """What a produced batch's header cannot tell: offset deltas count up from 0; compacted topics need keys."""
+    if batch.count > _MAX_CHECKED:
+        raise InvalidRecords(
+            ErrorCode.INVALID_RECORD,
+            f"{batch.count} records in one batch; at most {_MAX_CHECKED} are checked one by one",
+        )
     records = decompressed_records(batch, limit)
-    wrong = [
-        index
-        for index, span in enumerate(iter_spans(records, batch.count))
-        if span.offset_delta != index or (keys_required and span.key is None)
-    ]
+    wrong: list[int] = []
+    for index, span in enumerate(iter_spans(records, batch.count)):
+        if span.offset_delta != index or (keys_required and span.key is None):
+            wrong.append(index)
+            if len(wrong) == _MAX_REPORTED:
+                break
     if wrong:
-        named = ", ".join(map(str, wrong[:_MAX_REPORTED])) + (", …" if len(wrong) > _MAX_REPORTED else "")
+        named = ", ".join(map(str, wrong)) + (", …" if len(wrong) == _MAX_REPORTED else "")
         rule = "an offset delta equal to its index" + (" and a key, as the topic is compacted" if keys_required else "")
         raise InvalidRecords(ErrorCode.INVALID_RECORD, f"records {named}: each needs {rule}", tuple(wrong))
 

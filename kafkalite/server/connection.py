@@ -119,16 +119,17 @@ class Connection(asyncio.BufferedProtocol):
         """Handle every whole frame, unless the peer must be held back; what remains is kept for later."""
         received = self._received
         arrived_at = perf_counter()
-        view = received.view
+        view, end = received.view, received.end
+        plain_limit = self._config.plain_request_max_bytes
         frame_bytes = 0
         try:
-            while received.end - received.start >= SIZE_BYTES and not self._is_closing:
+            while end - received.start >= SIZE_BYTES and not self._is_closing:
                 start = received.start
                 (size,) = _SIZE.unpack_from(view, start)
-                frame_bytes = size + SIZE_BYTES
-                if size < 0 or size > self._config.plain_request_max_bytes:
+                if not 0 <= size <= plain_limit:
                     self._check_size(size)
-                if received.end - start < frame_bytes:
+                frame_bytes = size + SIZE_BYTES
+                if end - start < frame_bytes:
                     break
                 if self._is_held_back():
                     self._outbox.flush()
@@ -144,10 +145,7 @@ class Connection(asyncio.BufferedProtocol):
             self._close("request that has no answer failed", str(error))
         if self._is_closing:
             received.drop()
-            return
-        received.keep(frame_bytes)
-        is_partial = len(received) > 0 and not self._is_paused
-        if not is_partial:
+        elif not received.keep(frame_bytes) or self._is_paused:
             self._frame_since = None
         elif self._frame_since is None:
             self._frame_since = self._listener.loop.time()
@@ -156,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
         """Only a request with records may be large; which it is, is known two bytes later."""
         limit = self._config.socket_request_max_bytes
         received = self._received
-        if 0 <= size <= limit and len(received) >= _SIZE_AND_KEY.size:
+        if 0 <= size <= limit and received.end - received.start >= _SIZE_AND_KEY.size:
             _, api_key = _SIZE_AND_KEY.unpack_from(received.view, received.start)
             if api_key != ApiKey.PRODUCE:
                 limit = self._config.plain_request_max_bytes
@@ -196,14 +194,16 @@ class Connection(asyncio.BufferedProtocol):
         task.add_done_callback(lambda done: self._answered(pending, done))
 
     def _answer(self, header: RequestHeader, size: int, answer: Message | bytes, now: float) -> None:
-        pieces: list[Piece] = [answer] if isinstance(answer, bytes) else encode_response_pieces(header, answer)
-        if not self._pending:
-            self._outbox.put(pieces, self._metrics.requests[header.api_key], now)
-            return
-        pending = _Pending(header, size, now)
-        pending.ready(pieces, now)
-        self._ready_bytes += pending.answer_bytes
-        self._wait_in_line(pending)
+        times = self._metrics.requests[header.api_key]
+        if self._pending:
+            pending = _Pending(header, size, now)
+            pending.ready([answer] if isinstance(answer, bytes) else encode_response_pieces(header, answer), now)
+            self._ready_bytes += pending.answer_bytes
+            self._wait_in_line(pending)
+        elif isinstance(answer, bytes):
+            self._outbox.put([answer], times, now)
+        else:
+            self._outbox.answer(header, answer, times, now)
 
     def _wait_in_line(self, pending: _Pending) -> None:
         self._pending.append(pending)
@@ -242,10 +242,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_held_back(self) -> bool:
         config = self._config
-        return (
+        unsent_bytes = self._outbox.unsent_bytes + self._ready_bytes
+        return unsent_bytes >= config.max_unsent_bytes_per_connection or (
             len(self._pending) >= config.max_in_flight_requests_per_connection
             or self._pending_bytes >= config.max_in_flight_bytes_per_connection
-            or self._outbox.unsent_bytes + self._ready_bytes >= config.max_unsent_bytes_per_connection
         )
 
     def _pause(self) -> None:
@@ -257,6 +257,7 @@ class Connection(asyncio.BufferedProtocol):
         """Something was answered or sent: there may be room for the requests that were held back."""
         if self._is_paused and not (self._is_stopping or self._is_closing or self._is_held_back()):
             self._is_paused = False
+            self._received.open()
             self._handle_frames()
             self._outbox.flush()
             if not self._is_paused and not self._is_closing:

@@ -28,9 +28,6 @@ class RequestTimes:
         self.send = 0.0
         """Between its answer and the last byte that the peer has taken."""
 
-    def sent(self, seconds: float) -> None:
-        self.send += seconds
-
 
 class TimedSelector(selectors.DefaultSelector):
     """Knows how long the event loop had nothing to do."""

@@ -16,9 +16,12 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeAlias
 
-from kafkalite.protocol.primitives import Piece
+from kafkalite.protocol.api import append_response
+from kafkalite.protocol.headers import RequestHeader
+from kafkalite.protocol.primitives import Piece, piece_length
+from kafkalite.protocol.schema import Message, split_at_holes
 from kafkalite.server.metrics import RequestTimes
 from kafkalite.storage.disk import FileRange
 
@@ -27,6 +30,10 @@ _MOST_PIECES: Final = 64
 """In one call; also how many small ranges are in memory at most."""
 _TURN_BYTES: Final = 4 * 1024 * 1024
 """After this much the other connections have their turn."""
+
+
+_Answer: TypeAlias = tuple[RequestTimes, float]
+"""Where to note how long it took to send an answer, and since when it was ready."""
 
 
 class FileRanges(tuple[FileRange, ...]):
@@ -38,13 +45,17 @@ class FileRanges(tuple[FileRange, ...]):
 
 
 class _Sent:
-    """Stands behind the last piece of an answer: when it comes up, the answer has been sent."""
+    """Stands behind the last piece of some answers: when it comes up, they have been sent."""
 
-    __slots__ = ("ready_at", "times")
+    __slots__ = ("answers",)
 
-    def __init__(self, times: RequestTimes, ready_at: float) -> None:
-        self.times = times
-        self.ready_at = ready_at
+    def __init__(self, answers: list[_Answer]) -> None:
+        self.answers = answers
+
+    def note(self) -> None:
+        now = perf_counter()
+        for times, ready_at in self.answers:
+            times.send += now - ready_at
 
 
 class Outbox:
@@ -59,24 +70,74 @@ class Outbox:
         self._loop = loop
         self._lost = lost
         self._queue: deque[memoryview | FileRange | _Sent] = deque()
+        self._tail = bytearray()
+        """The answers since the last flush, one after the other; they follow the queue."""
+        self._tail_answers: list[_Answer] = []
         self._is_waiting = False
 
+    def answer(self, header: RequestHeader, response: Message, times: RequestTimes, now: float) -> None:
+        """Take an answer, encoded here to be sent with those around it; `flush` sends it."""
+        tail = self._tail
+        begin = len(tail)
+        holes = append_response(tail, header, response)
+        self.unsent_bytes += len(tail) - begin
+        self._tail_answers.append((times, now))
+        if holes:
+            self.unsent_bytes += sum(piece_length(piece) for _, piece in holes)
+            self._put(split_at_holes(tail, holes))
+            self._seal(self._tail_answers)
+            self._tail, self._tail_answers = bytearray(), []
+
     def put(self, pieces: Iterable[Piece], times: RequestTimes, ready_at: float) -> None:
-        """Take an answer; `flush` sends it."""
+        """Take an answer that is encoded already; `flush` sends it."""
+        self._queue_tail()
+        pieces = list(pieces)
+        self.unsent_bytes += sum(map(piece_length, pieces))
+        self._put(pieces)
+        self._seal([(times, ready_at)])
+
+    def _queue_tail(self) -> None:
+        if self._tail:
+            self._put([self._tail])
+            self._seal(self._tail_answers)
+            self._tail, self._tail_answers = bytearray(), []
+
+    def _put(self, pieces: Iterable[Piece]) -> None:
         for piece in pieces:
             if isinstance(piece, FileRanges):
-                self.unsent_bytes += piece.length
                 self._queue.extend(piece)
             else:
-                data = memoryview(piece)  # type: ignore[arg-type]
-                self.unsent_bytes += len(data)
-                self._queue.append(data)
-        self._queue.append(_Sent(times, ready_at))
+                self._queue.append(memoryview(piece))  # type: ignore[arg-type]
+
+    def _seal(self, answers: list[_Answer]) -> None:
+        self._queue.append(_Sent(answers))
 
     def flush(self) -> None:
         """Send what the peer takes now; the loop calls again when it takes more."""
-        if not self._is_waiting:
-            self._send()
+        if self._is_waiting:
+            return
+        if self._tail and not self._queue and self._send_tail():
+            return
+        self._queue_tail()
+        self._send()
+
+    def _send_tail(self) -> bool:
+        """The common case, some answers and a peer that takes them, without the queue; False if it is not so."""
+        tail = self._tail
+        try:
+            sent = self._socket.send(tail)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            self._lost()
+            return True
+        self._took(sent)
+        if sent < len(tail):
+            del tail[:sent]
+            return False
+        _Sent(self._tail_answers).note()
+        self._tail, self._tail_answers = bytearray(), []
+        return True
 
     def _send(self) -> None:
         queue = self._queue
@@ -85,7 +146,7 @@ class Outbox:
             while queue and turn < _TURN_BYTES:
                 first = queue[0]
                 if isinstance(first, _Sent):
-                    first.times.sent(perf_counter() - first.ready_at)
+                    first.note()
                     queue.popleft()
                 elif isinstance(first, FileRange) and first.length > _SMALL_RANGE:
                     turn += self._send_range(first)
@@ -104,6 +165,7 @@ class Outbox:
                 self._loop.remove_writer(self._socket)
 
     def _writable(self) -> None:
+        self._queue_tail()
         self._send()
         self.drained()
 
@@ -136,18 +198,15 @@ class Outbox:
         sent = self._socket.sendmsg(parts, (), flags)
         self._took(sent)
         rest = sent
-        while rest or (queue and isinstance(queue[0], _Sent)):
-            first = queue[0]
+        while rest:
+            first = queue.popleft()
             if isinstance(first, _Sent):
-                first.times.sent(perf_counter() - first.ready_at)
-                queue.popleft()
-                continue
-            assert isinstance(first, memoryview)
-            if rest < len(first):
-                queue[0] = first[rest:]
-                break
-            rest -= len(first)
-            queue.popleft()
+                first.note()
+            else:
+                assert isinstance(first, memoryview)
+                if rest < len(first):
+                    queue.appendleft(first[rest:])
+                rest -= min(rest, len(first))
         return sent
 
     def _took(self, count: int) -> None:
@@ -160,6 +219,7 @@ class Outbox:
             self._loop.remove_writer(self._socket)
             self._is_waiting = False
         self._queue.clear()
+        self._tail = bytearray()
         self._socket.close()
 
 

@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafkalite.config import TopicConfig
 from kafkalite.errors import CorruptBatch, ErrorCode, InvalidBatch, KafkaError, StorageError
@@ -35,10 +35,13 @@ from kafkalite.storage.disk import FileRange
 from kafkalite.storage.flush import Flush
 from kafkalite.storage.open_segments import OpenSegments
 from kafkalite.storage.producers import Producers
-from kafkalite.storage.reading import DECOMPRESSED_LIMIT, TimestampOffset
+from kafkalite.storage.reading import TimedBatch, TimestampOffset
 from kafkalite.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
+
+_CHECKED_LIMIT: Final = 64 * 1024 * 1024
+"""The most that a produced batch may expand to where its records are checked, which is while other clients wait."""
 
 
 class Appended(NamedTuple):
@@ -103,7 +106,7 @@ class PartitionLog:
         config = self.config
         batch = check_produced(records, config.max_message_bytes, zstd_allowed)
         if config.is_compacted:
-            check_records(batch, limit=DECOMPRESSED_LIMIT, keys_required=True)
+            check_records(batch, limit=_CHECKED_LIMIT, keys_required=True)
         if batch.producer_id >= 0 and (duplicate := self.producers.check(batch)) is not None:
             return Appended(duplicate.first_offset, duplicate.last_offset, is_duplicate=True)
         log_append_time_ms = -1
@@ -221,22 +224,29 @@ class PartitionLog:
 
     def offset_for_time(self, timestamp: int) -> TimestampOffset | None:
         """The first record with a timestamp of at least `timestamp`; None if there is none."""
+        return next((found for batch in self.batches_since(timestamp) if (found := batch.first_record())), None)
+
+    def batches_since(self, timestamp: int) -> Iterator[TimedBatch]:
+        """The batches that may hold that record, in order. To look into one is slow, and any thread may do it."""
         self._check_online()
-        for segment in self.segments:
-            if segment.next_offset <= self.log_start_offset:
-                continue
-            if self._max_timestamp(segment) >= timestamp or not segment.is_whole:
-                found = reading.first_since(segment, timestamp, self.log_start_offset)
-                if found is not None:
-                    return found
-        return None
+        for segment in list(self.segments):
+            if segment.next_offset > self.log_start_offset and (
+                self._max_timestamp(segment) >= timestamp or not segment.is_whole
+            ):
+                yield from reading.batches_since(segment, timestamp, self.log_start_offset)
 
     def offset_of_max_timestamp(self) -> TimestampOffset | None:
         """The first of the records with the largest timestamp."""
+        latest = self.max_timestamp
+        return self.offset_for_time(latest) if latest >= 0 else None
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of all records, -1 if there is none."""
         latest = max(map(self._max_timestamp, self.segments))
         if damaged := next((segment for segment in self.segments if not segment.is_whole), None):
             raise CorruptBatch(f"{damaged.path} is damaged: what the largest timestamp is cannot be told")
-        return self.offset_for_time(latest) if latest >= 0 else None
+        return latest
 
     def _max_timestamp(self, segment: Segment) -> int:
         if segment is not self.segments[-1]:

@@ -106,7 +106,7 @@ class LogManager:
     def delete(self, partition: TopicPartition) -> None:
         """Take a log away; its files go with the next `remove_obsolete_files`."""
         log = self.logs.pop(partition)
-        log.take_offline("the partition was deleted")
+        log.offline_reason = "the partition was deleted"
         target = layout.deleted_partition_folder(log.folder)
         disk.rename(log.folder, target)
         self._obsolete_folders.append(target)

@@ -7,18 +7,23 @@ next good one is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 from kafkalite.errors import CorruptBatch
+from kafkalite.records.batch import RecordBatch
 from kafkalite.records.rows import iter_rows
-from kafkalite.storage import disk, scan
+from kafkalite.storage import scan
 from kafkalite.storage.disk import FileRange
 from kafkalite.storage.scan import Damage, Placed
 from kafkalite.storage.segment import Segment
 
 DECOMPRESSED_LIMIT: Final = 256 * 1024 * 1024
 """The most that one stored batch may expand to when the broker itself looks into it."""
+
+_MOST_SEARCHED: Final = 250_000
+"""Records of one batch that are looked through for a time: a second's work."""
 
 
 class TimestampOffset(NamedTuple):
@@ -27,6 +32,27 @@ class TimestampOffset(NamedTuple):
     timestamp: int
     offset: int
     leader_epoch: int
+
+
+class TimedBatch(NamedTuple):
+    """A batch that may hold the first record since `timestamp`, not below the offset `at_least`."""
+
+    found: FileRange
+    timestamp: int
+    at_least: int
+
+    def first_record(self) -> TimestampOffset | None:
+        """Blocking, and as slow as the batch is large; any thread may call it.
+
+        The first record of a batch of very many stands for them all: a reader begins too early rather than too late.
+        """
+        batch = RecordBatch(memoryview(self.found.read()))
+        if batch.count > _MOST_SEARCHED:
+            return TimestampOffset(batch.base_timestamp, max(batch.base_offset, self.at_least), batch.leader_epoch)
+        for row in iter_rows(batch, limit=DECOMPRESSED_LIMIT):
+            if row.timestamp >= self.timestamp and row.offset >= self.at_least:
+                return TimestampOffset(row.timestamp, row.offset, batch.leader_epoch)
+        return None
 
 
 def read(segment: Segment, offset: int, max_bytes: int, up_to: int) -> FileRange | None:
@@ -80,8 +106,8 @@ def locate(segment: Segment, offset: int) -> Placed | None:
     return None
 
 
-def first_since(segment: Segment, timestamp: int, at_least: int) -> TimestampOffset | None:
-    """The first record with a timestamp of at least `timestamp` and an offset of at least `at_least`.
+def batches_since(segment: Segment, timestamp: int, at_least: int) -> Iterator[TimedBatch]:
+    """Where the first record with a timestamp of at least `timestamp` and an offset of at least `at_least` may be.
 
     Raises `CorruptBatch` where damage may hide it.
     """
@@ -92,11 +118,7 @@ def first_since(segment: Segment, timestamp: int, at_least: int) -> TimestampOff
             raise _corrupt(segment, found, segment.next_offset)
         position, batch = found
         if batch.max_timestamp >= timestamp and batch.next_offset > at_least:
-            batch.view = memoryview(disk.read_at(segment.file, position, batch.size))
-            for row in iter_rows(batch, limit=DECOMPRESSED_LIMIT):
-                if row.timestamp >= timestamp and row.offset >= at_least:
-                    return TimestampOffset(row.timestamp, row.offset, batch.leader_epoch)
-    return None
+            yield TimedBatch(FileRange(segment.file, position, batch.size), timestamp, at_least)
 
 
 def _whole_batches(segment: Segment, start: Placed, max_bytes: int, limit: int) -> int:

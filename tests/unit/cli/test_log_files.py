@@ -68,6 +68,24 @@ def test_a_flipped_bit_anywhere_in_a_batch_is_found_where_it_is(stored: StoredLo
         flip(folder / hit.file, hit.start + field)
 
 
+@pytest.mark.parametrize("has_indexes", [True, False])
+def test_a_base_offset_that_is_off_by_one_is_found_where_it_is(
+    stored: StoredLog, folder: Path, has_indexes: bool
+) -> None:
+    if not has_indexes:
+        if stored.config.is_compacted:
+            pytest.skip("only an index tells a gap of compaction from such damage")
+        for path in folder.glob("*.index"):
+            path.unlink()
+    for hit in stored.places:
+        path = folder / hit.file
+        content = path.read_bytes()
+        path.write_bytes(content[: hit.start] + (hit.offsets.start + 1).to_bytes(8, "big") + content[hit.start + 8 :])
+        _, damaged = look(folder)
+        assert [each.start for each in damaged] == [hit.start]
+        path.write_bytes(content)
+
+
 def test_a_file_that_was_cut_short_has_a_damaged_end(stored: StoredLog, folder: Path) -> None:
     last = stored.places[-1]
     path = folder / last.file

@@ -15,7 +15,7 @@ from kio.schema.request_header.v1.header import RequestHeader as KioHeaderV1
 from kio.schema.request_header.v2.header import RequestHeader as KioHeaderV2
 from kio.serial import entity_writer
 
-from kafkalite.errors import ErrorCode
+from kafkalite.errors import ErrorCode, MalformedMessage
 from kafkalite.protocol import api
 from kafkalite.protocol.api import APIS, ApiKey, UnsupportedRequest
 from kafkalite.protocol.headers import RequestHeader
@@ -213,7 +213,14 @@ def test_a_fetch_of_aiokafka_is_understood() -> None:
     assert (partition.partition, partition.fetch_offset, partition.partition_max_bytes) == (3, 77, 1_024)
 
 
-def test_bytes_after_a_request_are_ignored_as_kafka_does_because_librdkafka_sends_some() -> None:
+def test_a_request_with_trailing_bytes_is_malformed() -> None:
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     frame = body_of(api.encode_request(header_of(12, 0), request))
+    with pytest.raises(MalformedMessage, match=r"HeartbeatRequest v0, end of message at byte \d+: 1 bytes too many"):
+        api.decode_request(frame + b"\0")
+
+
+def test_bytes_after_a_metadata_request_are_ignored_because_librdkafka_sends_some() -> None:
+    request = MetadataRequest(topics=None)
+    frame = body_of(api.encode_request(header_of(3, 12), request))
     assert api.decode_request(frame + b"\0\0\0")[1] == request

@@ -133,12 +133,17 @@ def test_offset_deltas_that_are_not_the_index_are_named() -> None:
     assert caught.value.record_errors == (1,)
 
 
-def test_only_the_first_of_many_wrong_records_are_in_the_message() -> None:
+def test_only_the_first_of_many_wrong_records_are_reported() -> None:
     rows = [row._replace(key=None) for row in plain_rows(1_000)]
     with pytest.raises(InvalidRecords) as caught:
         check_records(batch_of(encode_rows(rows)), limit=LIMIT, keys_required=True)
     assert len(caught.value.message) < 300
-    assert len(caught.value.record_errors) == 1_000
+    assert caught.value.record_errors == tuple(range(10))
+
+
+def test_a_batch_of_too_many_records_is_refused_unopened() -> None:
+    with pytest.raises(InvalidRecords, match="250001 records in one batch; at most 250000"):
+        check_records(batch_with(b"not looked at", count=250_001), limit=LIMIT, keys_required=True)
 
 
 @pytest.mark.parametrize(("records", "count"), DAMAGED_RECORDS)
