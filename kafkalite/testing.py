@@ -14,7 +14,9 @@ pytest loads it.
 
 from __future__ import annotations
 
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -53,8 +55,8 @@ class EmbeddedBroker:
     def __init__(self, config: Mapping[str, str] | None = None, data: Path | None = None) -> None:
         """`config` has Kafka's names, as in `{"num.partitions": "3"}`. Without `data`, a temporary folder is used."""
         self.config = dict(config or {})
-        self.port = 0
-        """Free until the first start; then it stays the same, also over restarts."""
+        self.port = _free_port()
+        """Stays the same over restarts."""
         self._folder = tempfile.TemporaryDirectory(prefix="kafkalite-")
         self.data = data or Path(self._folder.name, "data")
         self._stderr = Path(self._folder.name, "stderr.log")
@@ -96,7 +98,7 @@ class EmbeddedBroker:
                 start_new_session=True,  # Ctrl-C in the terminal is for the tests, which then stop the broker
             )
         try:
-            self.port = self._port_when_ready(process)
+            self._wait_until_ready(process)
         except BaseException:
             self.kill()
             raise
@@ -136,14 +138,14 @@ class EmbeddedBroker:
         """What the broker has written to standard error, over all its starts."""
         return self._stderr.read_text(errors="replace")
 
-    def _port_when_ready(self, process: subprocess.Popen[str]) -> int:
+    def _wait_until_ready(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         overdue = threading.Timer(_START_SECONDS, process.kill)
         overdue.start()
         try:
             for line in process.stdout:
                 if line.startswith(_READY):
-                    return int(line.rpartition(":")[2])
+                    return
         finally:
             overdue.cancel()
         code = process.wait()
@@ -166,6 +168,23 @@ class EmbeddedBroker:
     def _failure(self, what: str) -> BrokerFailed:
         said = self.stderr()[-_QUOTED_CHARACTERS:].strip()
         return BrokerFailed(f"{what}. Its standard error:\n{said or '(nothing)'}")
+
+
+def _free_port() -> int:
+    """A free port below those that systems give to outgoing connections.
+
+    So nobody else gets it while the broker is down. A port from above can even be taken by the very client that tries
+    to reach the broker: TCP lets it connect to itself.
+    """
+    while True:
+        port = secrets.choice(range(20_000, 32_768))
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 if "pytest" in sys.modules:

@@ -92,13 +92,21 @@ class Partitions:
             for partition in topic.all_partitions
             if partition not in self.logs.logs and partition not in self.logs.failed
         ]
-        if missing:
-            for new in await self.on_disk(lambda: [self.logs.open_new(*placed, config) for placed in missing]):
-                self.logs.add(new)
-        for partition, state in zip(topic.all_partitions, topic.partitions, strict=True):
-            log = self.logs.logs.get(partition)
-            if log is not None and partition not in self._partitions:
-                self._partitions[partition] = Partition(log, state, self._flush_if_due)
+        made: list[PartitionLog] = []
+
+        def make() -> None:
+            for partition, folder in missing:
+                made.append(self.logs.open_new(partition, folder, config))
+
+        try:
+            if missing:
+                await self.on_disk(make)
+        finally:  # those that could be made are there, to be used or to be removed with their topic
+            for log in made:
+                self.logs.add(log)
+            for partition, state in zip(topic.all_partitions, topic.partitions, strict=True):
+                if partition in self.logs.logs and partition not in self._partitions:
+                    self._partitions[partition] = Partition(self.logs.logs[partition], state, self._flush_if_due)
 
     def set_config(self, topic: TopicState) -> None:
         """A topic's options have changed."""
@@ -107,6 +115,7 @@ class Partitions:
         for key in topic.all_partitions:
             if (partition := self._partitions.get(key)) is not None:
                 partition.log.config = config
+                self._cancel_flush_timer(key)
                 partition.flushed()
                 self._flush_if_due(partition, now_ms)
 
@@ -114,6 +123,7 @@ class Partitions:
         """Drop a deleted topic's logs; whoever waits for them is told."""
         removed = [self._partitions.pop(key) for key in topic.all_partitions if key in self._partitions]
         for key in topic.all_partitions:
+            self._cancel_flush_timer(key)
             if key in self.logs.logs:
                 self.logs.delete(key)
         for partition in removed:
@@ -155,6 +165,10 @@ class Partitions:
     def _flush_timer(self, partition: Partition) -> None:
         del self._flush_timers[partition.id]
         self._flush_if_due(partition, self._clock.now_ms())
+
+    def _cancel_flush_timer(self, key: TopicPartition) -> None:
+        if (timer := self._flush_timers.pop(key, None)) is not None:
+            timer.cancel()
 
     def _flush_ended(self, partition: Partition, flush: Flush, begun: float) -> None:
         now_ms = self._clock.now_ms()

@@ -1,7 +1,7 @@
 """FindCoordinator, versions 0 to 4: which broker coordinates a group.
 
-This broker does, for every group. Key type 1 (transactions) is answered with UNSUPPORTED_VERSION and a message, because
-transactions are not built yet; other key types with INVALID_REQUEST. Version 4 asks for several keys at once.
+This broker does, for every group. Key type 1 (transactions) is refused with a message, because transactions are not
+built yet; other key types with INVALID_REQUEST. Version 4 asks for several keys at once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 from kafkalite.errors import ErrorCode
 from kafkalite.model import BrokerInfo
 from kafkalite.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kafkalite.server.handlers.transactions import NOT_BUILT
 from kafkalite.server.services import Call, Services
 
 _GROUP: Final = 0
@@ -42,7 +43,7 @@ def handle(services: Services, call: Call, request: FindCoordinatorRequest) -> F
 
 def _coordinator(services: Services, key_type: int) -> tuple[BrokerInfo, ErrorCode, str | None]:
     if key_type == _TRANSACTION:
-        return _NOBODY, ErrorCode.UNSUPPORTED_VERSION, "transactions are not built yet"
+        return _NOBODY, NOT_BUILT, "transactions are not built yet"
     if key_type != _GROUP:
         return _NOBODY, ErrorCode.INVALID_REQUEST, f"there is no coordinator of key type {key_type}; 0 is a group's"
     for broker in services.store.snapshot.brokers:

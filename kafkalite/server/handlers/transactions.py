@@ -25,7 +25,7 @@ from kafkalite.protocol.messages.txn_offset_commit import (
 from kafkalite.server.services import Call, Services
 
 NOT_BUILT: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-"""The one code that every client takes as final at once; others of its kind they try again until a timeout."""
+"""confluent-kafka, kafka-python and aiokafka take this code as final at once, instead of trying until a timeout."""
 
 
 def handle_add_partitions(

@@ -62,7 +62,7 @@ def test_a_deletion_is_remembered_until_its_logs_are_gone(tmp_path: Path) -> Non
     run(store.create_topic("t", 1, {}))
     run(store.delete_topic("t"))
     again = store_of(tmp_path)
-    assert (dict(again.snapshot.topics), again.deleting) == ({}, {"t"})
+    assert (dict(again.snapshot.topics), again.deleting) == ({}, frozenset({"t"}))
     with pytest.raises(KafkaError) as caught:
         run(again.create_topic("t", 1, {}))
     assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS

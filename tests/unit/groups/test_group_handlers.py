@@ -178,7 +178,7 @@ def test_there_is_no_coordinator_of_transactions_yet() -> None:
     async def scenario() -> None:
         async with server() as broker:
             response = await broker.ask(FindCoordinatorRequest(key="x", key_type=1), 3)
-            assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+            assert response.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             assert "transactions are not built yet" in response.error_message
             response = await broker.ask(FindCoordinatorRequest(key="x", key_type=9), 3)
             assert response.error_code == ErrorCode.INVALID_REQUEST
